@@ -208,6 +208,8 @@ typedef struct orr_coordinator_options {
     int64_t outage_timeout_ns;  /* without a quorum for so long those who are here go on, if the
                                  * store  is there; 0: 5 min */
     bool keep_running;          /* goes on when all have left */
+    bool standby; /* others of this team share the store, which is in etcd: it leads when a quorum
+                   * of replicas calls it since the one that leads does not answer */
     void (*listening)(void *ctx, const char *address); /* once; or NULL */
     void (*on_event)(void *ctx, const orr_team_event *event);
     bool (*stopped)(void *ctx); /* asked a few times a second; or NULL */

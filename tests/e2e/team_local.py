@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from harness import BIN, PATIENCE_S, Skip, case, environment, main, one_line, orrery, scratch, wait_for  # noqa: E402
@@ -269,16 +271,34 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class Started:
+    """Processes in a folder, none of which outlives the case."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.all = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for one in self.all:
+            one.kill()
+            one.communicate()
+
+    def run(self, *words):
+        self.all.append(subprocess.Popen([str(word) for word in words], cwd=self.folder, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, text=True, env=environment()))
+        return self.all[-1]
+
+    def __call__(self, *words):
+        return self.run(BIN, *words)
+
+
 @case
 def a_team_by_hand_is_seen_by_its_status():
-    with scratch() as folder:
+    with scratch() as folder, Started(folder) as start:
         page = f"127.0.0.1:{free_port()}"
-        started = []
-
-        def start(*words):
-            started.append(subprocess.Popen([BIN, *map(str, words)], cwd=folder, stdout=subprocess.PIPE,
-                                            stderr=subprocess.PIPE, text=True, env=environment()))
-            return started[-1]
 
         def look():
             told = orrery("team", "status", page, "-f", "json")
@@ -287,43 +307,33 @@ def a_team_by_hand_is_seen_by_its_status():
             seen = json.loads(told.stdout)
             return seen["state"], [member["name"] for member in seen["members"]]
 
-        try:
-            coordinator = start("coordinator", "--listen", "127.0.0.1:0", "--metrics", page, "--replicas", 2, "--log",
-                                "log", "--failure-timeout", PATIENT)
-            first = coordinator.stdout.readline()
-            assert first.startswith("listening on 127.0.0.1:"), first
-            address = first.split()[-1]
-            words = job("--team", address, "-f", "json", replicas=2, steps=30)
-            one = start(*words, "--replica", "a")
-            wait_for(lambda: look()[1] == ["a"], "nobody has joined")
-            assert look() == ("forming", ["a"])
-            table = orrery("team", "status", page).stdout
-            assert table.startswith("forming") and re.search(r"^a +waiting +1 ", table, re.M), table
-            other = start(*words, "--replica", "b")
-            told = [process.communicate(timeout=PATIENCE_S) for process in (one, other)]
-            assert one.returncode == other.returncode == 0, told
-            ends = [json.loads(out) for out, _ in told]
-            assert ends[0]["state_digest"] == ends[1]["state_digest"]
-            assert ends[1]["team"] == {"replicas": 2, "replica": "b", "coordinator": address}
-            assert coordinator.wait(timeout=PATIENCE_S) == 0
-            assert "all replicas have left" in coordinator.stderr.read()
-            one_line(orrery("team", "status", page), 3)
-        finally:
-            for process in started:
-                process.kill()
-                process.communicate()
+        coordinator = start("coordinator", "--listen", "127.0.0.1:0", "--metrics", page, "--replicas", 2, "--log",
+                            "log", "--failure-timeout", PATIENT)
+        first = coordinator.stdout.readline()
+        assert first.startswith("listening on 127.0.0.1:"), first
+        address = first.split()[-1]
+        words = job("--team", address, "-f", "json", replicas=2, steps=30)
+        one = start(*words, "--replica", "a")
+        wait_for(lambda: look()[1] == ["a"], "nobody has joined")
+        assert look() == ("forming", ["a"])
+        table = orrery("team", "status", page).stdout
+        assert table.startswith("forming") and re.search(r"^a +waiting +1 ", table, re.M), table
+        other = start(*words, "--replica", "b")
+        told = [process.communicate(timeout=PATIENCE_S) for process in (one, other)]
+        assert one.returncode == other.returncode == 0, told
+        ends = [json.loads(out) for out, _ in told]
+        assert ends[0]["state_digest"] == ends[1]["state_digest"]
+        assert ends[1]["team"] == {"replicas": 2, "replica": "b", "coordinator": address}
+        assert coordinator.wait(timeout=PATIENCE_S) == 0
+        assert "all replicas have left" in coordinator.stderr.read()
+        one_line(orrery("team", "status", page), 3)
 
 
 @case
 def a_machine_that_is_gone_is_forgotten():
     """An outage of all, after which the one that saved comes back and the other never does."""
-    with scratch() as folder:
-        key, started = a_key(folder / "key"), []
-
-        def start(*words):
-            started.append(subprocess.Popen([BIN, *map(str, words)], cwd=folder, stdout=subprocess.PIPE,
-                                            stderr=subprocess.PIPE, text=True, env=environment()))
-            return started[-1]
+    with scratch() as folder, Started(folder) as start:
+        key = a_key(folder / "key")
 
         def coordinate():
             process = start("coordinator", "--listen", "127.0.0.1:0", "--replicas", 2, "--log", "log", "--key", key,
@@ -336,31 +346,85 @@ def a_machine_that_is_gone_is_forgotten():
         def forget(name, *more):
             return orrery("team", "forget", name, *more)
 
-        try:
-            process, address = coordinate()
-            words = job("--key", key, "-v", replicas=2, steps=1_000_000, bound="10s")
-            saved = ["--save", "kept", "--save-every", 5]
-            start(*words, "--team", address, "--replica", "b")
-            start(*words, *saved, "--team", address, "--replica", "a")
-            wait_for(lambda: (folder / "kept" / "a" / "latest").exists(), "a saves nothing")
-            assert "a is here" in one_line(forget("a", "--coordinator", address, "--key", key), 3)
-            assert "nobody waits" in one_line(forget("z", "--coordinator", address, "--key", key), 3)
-            for one in started:
-                one.kill()
-                one.communicate()
-            process, address = coordinate()
-            last = (folder / "kept" / "a" / "latest").read_text()
-            start(*words, *saved, "--resume", "--team", address, "--replica", "a")
-            halt = next(line for line in iter(process.stderr.readline, "") if "halt" in line)
-            assert "b is missing, waited for 3600 s at most" in halt, halt
-            one_line(forget("b", "--coordinator", address), 3)  # without the key nobody is heard
-            told = forget("b", "--coordinator", address, "--key", key)
-            assert told.returncode == 0 and "nobody waits for b" in told.stderr, told.stderr
-            wait_for(lambda: (folder / "kept" / "a" / "latest").read_text() != last, "a does not go on")
-        finally:
-            for one in started:
-                one.kill()
-                one.communicate()
+        process, address = coordinate()
+        words = job("--key", key, "-v", replicas=2, steps=1_000_000, bound="10s")
+        saved = ["--save", "kept", "--save-every", 5]
+        start(*words, "--team", address, "--replica", "b")
+        start(*words, *saved, "--team", address, "--replica", "a")
+        wait_for(lambda: (folder / "kept" / "a" / "latest").exists(), "a saves nothing")
+        assert "a is here" in one_line(forget("a", "--coordinator", address, "--key", key), 3)
+        assert "nobody waits" in one_line(forget("z", "--coordinator", address, "--key", key), 3)
+        for one in start.all:
+            one.kill()
+            one.communicate()
+        process, address = coordinate()
+        last = (folder / "kept" / "a" / "latest").read_text()
+        start(*words, *saved, "--resume", "--team", address, "--replica", "a")
+        halt = next(line for line in iter(process.stderr.readline, "") if "halt" in line)
+        assert "b is missing, waited for 3600 s at most" in halt, halt
+        one_line(forget("b", "--coordinator", address), 3)  # without the key nobody is heard
+        told = forget("b", "--coordinator", address, "--key", key)
+        assert told.returncode == 0 and "nobody waits for b" in told.stderr, told.stderr
+        wait_for(lambda: (folder / "kept" / "a" / "latest").read_text() != last, "a does not go on")
+
+
+def await_line(process, word):
+    """The first line with this word that it writes from now on."""
+    lines = []
+    for line in iter(process.stderr.readline, ""):
+        lines.append(line)
+        if word in line:
+            return line
+    raise AssertionError(f"no {word}: {''.join(lines)}")
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=1) as told:
+            return b"true" in told.read()
+    except OSError:
+        return False
+
+
+@case
+def a_coordinator_that_dies_costs_nobody_an_operator():
+    """Each of two leads until it is killed; the other takes the lead, and whoever is started again stands by."""
+    if shutil.which("etcd") is None:
+        raise Skip("no etcd here")
+    with scratch() as folder, Started(folder) as start:
+        store, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        start.run("sh", "-c", 'exec etcd "$@" >/dev/null 2>&1', "etcd", "--data-dir", "kept", "--listen-client-urls", store,
+                  "--advertise-client-urls", store, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                  "--initial-cluster", f"default={peer}")
+        wait_for(lambda: answers(store), lambda: "etcd does not answer")
+
+        def coordinate(port):
+            process = start("coordinator", "--listen", f"127.0.0.1:{port}", "--replicas", 2, "--standby", "--etcd",
+                            f"{store}/job", "--failure-timeout", BOUND)
+            if not process.stdout.readline():
+                told = process.stderr.read()
+                raise Skip("this build has no libcurl") if "libcurl" in told else AssertionError(told)
+            await_line(process, "stands by")
+            return process
+
+        ports = [free_port(), free_port()]
+        both = [coordinate(port) for port in ports]
+        words = job("--team", ",".join(f"127.0.0.1:{port}" for port in ports), "-f", "json", replicas=2, steps=1500,
+                    bound=BOUND)
+        replicas = [start(*words, "--replica", name) for name in "ab"]
+        await_line(both[0], "epoch")
+        for which in 0, 1:
+            both[which].kill()
+            await_line(both[1 - which], "leads: a quorum has called it")
+            await_line(both[1 - which], "epoch")
+            both[which] = coordinate(ports[which])
+        told = [process.communicate(timeout=PATIENCE_S) for process in replicas]
+        assert [process.returncode for process in replicas] == [0, 0], told
+        ends = [json.loads(out) for out, _ in told]
+        assert ends[0]["state_digest"] == ends[1]["state_digest"], ends
+        for process in both:
+            assert process.wait(timeout=PATIENCE_S) == 0
+            assert "all replicas have left" in process.stderr.read()
 
 
 main()

@@ -77,7 +77,7 @@ typedef struct orr_settings {
     const char *team, *replica, *address, *failure_timeout, *outage_timeout, *rate_policy, *listen, *log, *etcd,
         *metrics, *key, *encrypt;
     int64_t replicas, least, catch_up_steps;
-    bool no_shared_memory, stay, insecure;
+    bool no_shared_memory, stay, insecure, standby;
     /* recordings as benchmarks */
     const char *begin, *end, *subtree, *part, *skip, *extract;
     const char *rank_list; /* ranks of a recorded job; of generated Chakra files, how many */

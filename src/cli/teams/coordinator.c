@@ -87,6 +87,10 @@ static orr_status read_options(coordinating *c)
     o->replicas = (uint32_t)s->replicas;
     o->min_replicas = (uint32_t)s->least;
     o->keep_running = s->stay;
+    o->standby = s->standby;
+    if (s->standby && s->etcd == NULL)
+        return orr_fail(err, ORR_INVALID,
+                        "--standby: coordinators share what they remember: add --etcd URLS/KEY");
     if (s->failure_timeout != NULL &&
         orr_parse_duration(s->failure_timeout, &o->failure_timeout_ns, err) != ORR_OK) {
         orr_error_prefix(err, "--failure-timeout");

@@ -47,8 +47,10 @@ static void halt(orr_coordinator *c, const char *why)
     }
     if (c->state == ORR_STATE_HALTED && strcmp(c->why, why) == 0)
         return;
-    if (c->state != ORR_STATE_HALTED)
+    if (c->state != ORR_STATE_HALTED) {
         c->halted_ns = c->net->now_ns(c->net);
+        c->look_ns = c->halted_ns + 2 * c->times.failure_ns;
+    }
     for (uint32_t i = 0; i < ORR_COORDINATOR_MAX_PEERS; i++)
         if (c->peers[i].hello)
             orr_message_send_fault(c->net, c->peers[i].conn, ORR_MESSAGE_HALT,
@@ -114,8 +116,7 @@ static bool note_saved(orr_coordinator *c, orr_status status, const char *why)
     return status == ORR_OK;
 }
 
-/* A standby leads from here on, also if it must halt: its record is the last. */
-static bool take_lead(orr_coordinator *c)
+bool orr_coordinator_claim_lead(orr_coordinator *c)
 {
     orr_error err;
     orr_epoch_record next = c->memory.record;
@@ -123,6 +124,13 @@ static bool take_lead(orr_coordinator *c)
     if (!note_saved(c, save(c, &next, false, &err), err.text))
         return false;
     c->memory.record = next;
+    return true;
+}
+
+static bool take_lead(orr_coordinator *c)
+{
+    if (!orr_coordinator_claim_lead(c))
+        return false;
     orr_coordinator_emit_event(c, ORR_TEAM_COORDINATOR, "leads: a quorum has called it");
     return true;
 }

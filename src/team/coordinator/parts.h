@@ -59,7 +59,7 @@ struct orr_coordinator {
     bool first_commit;   /* is yet to come, of the epoch */
     bool leads;          /* the record in the store is its own */
     uint32_t draws;      /* of times for which it waits, as a standby */
-    int64_t look_ns;     /* when a standby reads the record next */
+    int64_t look_ns;     /* when it looks at the record next, if others share its store */
     bool taken;          /* the store, by another coordinator */
     bool ended, changed; /* changed: who is here, since it was looked at last */
     char why[ORR_TEAM_REASON_BYTES];
@@ -90,7 +90,12 @@ orr_status orr_coordinator_load_record(orr_coordinator *c, orr_error *err) ORR_M
 bool orr_coordinator_stands_by(const orr_coordinator *c);
 /* Before a hello counts: a standby reads the record at the first. False: it cannot be read. */
 bool orr_coordinator_heed_call(orr_coordinator *c);
-void orr_coordinator_watch_record(orr_coordinator *c); /* for the end of the job */
+/* From time to time: a standby looks whether the job has ended, and one that halts claims the lead
+ * anew, lest another has taken it. */
+void orr_coordinator_watch_record(orr_coordinator *c);
+/* Makes its record the last, though no epoch is formed: false: another leads, or the store failed.
+ */
+bool orr_coordinator_claim_lead(orr_coordinator *c);
 /* Sends all replicas on to another coordinator. */
 void orr_coordinator_stand_by(orr_coordinator *c, const char *why);
 /* The job is over; a later one is waited for where it was asked for. */

@@ -83,10 +83,12 @@ bool orr_coordinator_heed_call(orr_coordinator *c)
 void orr_coordinator_watch_record(orr_coordinator *c)
 {
     const int64_t now = c->net->now_ns(c->net);
-    if (!orr_coordinator_stands_by(c) || is_called(c) || now < c->look_ns)
+    const bool waits = orr_coordinator_stands_by(c) && !is_called(c);
+    const bool halts = c->settings.standby && c->leads && c->state == ORR_STATE_HALTED;
+    if (!(waits || halts) || now < c->look_ns)
         return;
     c->look_ns = now + 2 * c->times.failure_ns;
-    (void)look(c);
+    (void)(waits ? look(c) : orr_coordinator_claim_lead(c));
 }
 
 void orr_coordinator_stand_by(orr_coordinator *c, const char *why)

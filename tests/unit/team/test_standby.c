@@ -153,7 +153,8 @@ static void test_all_who_live_need_no_waiting(void **state)
     assert_true(orr_simnet_now_ns(team.world) - killed_ns < HAND_TIMEOUT);
 }
 
-/* A is cut off from a and b, cannot commit with c alone, and finds at its next epoch that B leads. */
+/* A is cut off from a and b, cannot commit with c alone, and finds at its next epoch that B leads.
+ */
 static void test_of_two_that_live_one_leads(void **state)
 {
     (void)state;
@@ -184,6 +185,22 @@ static void test_of_two_that_live_one_leads(void **state)
     hand_step(&team);
     assert_true(a->step >= 3);
     assert_int_equal(a->step, c->step);
+}
+
+/* Nobody has called A since B leads: it finds that all the same, and sends on who comes. */
+static void test_who_halts_looks_whether_it_leads(void **state)
+{
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 3; i++) {
+        team.members[i].conn = 0;
+        calls(&team.members[i], 1);
+    }
+    hand_run(&team, 350);
+    assert_int_equal(state_of(other), ORR_STATE_RUNNING);
+    assert_int_equal(state_of(team.coordinator), ORR_STATE_STANDBY);
+    hand_step(&team);
+    assert_int_equal(a->step, 2);
 }
 
 static void test_the_end_of_the_job_is_that_of_all(void **state)
@@ -269,6 +286,7 @@ int main(void)
         TEST(test_too_few_are_sent_on),
         TEST(test_all_who_live_need_no_waiting),
         TEST(test_of_two_that_live_one_leads),
+        TEST(test_who_halts_looks_whether_it_leads),
         TEST(test_the_end_of_the_job_is_that_of_all),
         TEST(test_no_end_without_a_quorum),
         TEST(test_a_new_job_meets_at_one),
