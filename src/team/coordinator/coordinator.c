@@ -394,7 +394,8 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
     ORR_TRY_OUT(status, orr_coordinator_load_record(c, err));
     ORR_TRY_OUT(status, net->listen(net, &c->user, settings->listen, c->address, err));
     net->wake_at(net, &c->user, now + c->times.heartbeat_ns / 2);
-    c->forms_at_ns = now + c->times.failure_ns;
+    c->began_ns = now;
+    c->patience_ns = c->times.failure_ns;
     if (settings->standby)
         orr_coordinator_stand_by(c, "it leads when replicas call");
     *ret = c;

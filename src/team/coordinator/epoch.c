@@ -414,12 +414,14 @@ static bool may_form(orr_coordinator *c)
         const bool waits_for_all = c->settings.replicas > 0 && c->settings.min_replicas == 0;
         if (c->settings.replicas > 0 && f.staying >= c->settings.replicas)
             return true;
-        if (waits_for_all && orr_coordinator_stands_by(c) && now >= c->forms_at_ns)
+        if (waits_for_all && orr_coordinator_stands_by(c) && now - c->began_ns >= c->patience_ns)
             orr_coordinator_stand_by(c, "not all replicas have called it");
         return !waits_for_all && now - c->first_hello_ns >= c->settings.join_window_ns;
     }
     const orr_quorum q = orr_roster_quorum(&c->memory, f.candidates, f.n);
-    return q.all || now >= c->forms_at_ns;
+    /* Without memory: who is absent may have gone on, alone, in an epoch that nobody else knows. */
+    return q.all ||
+           now - c->began_ns >= (c->memory.lost ? c->settings.join_window_ns : c->patience_ns);
 }
 
 /* Whether a member has gone, or has come back on another connection. */

@@ -50,7 +50,7 @@ struct orr_coordinator {
     orr_epoch epoch;      /* as it stands for the step under way; of no use unless RUNNING */
     uint64_t fingerprint; /* of the job, once an epoch of it was formed */
     bool known;           /* fingerprint is */
-    int64_t forms_at_ns;  /* after a start: with whoever is here by then, if it may */
+    int64_t began_ns, patience_ns; /* for so long it waits for all who may live */
     int64_t halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
     int64_t retry_at_ns; /* the attempt is to be made again; INT64_MAX: it is not */
     int64_t lost_at_ns;  /* when what is being recovered from was found; 0: nothing is */

@@ -76,7 +76,8 @@ bool orr_coordinator_heed_call(orr_coordinator *c)
         return true;
     if (!look(c))
         return false;
-    c->forms_at_ns = c->net->now_ns(c->net) + draw_patience(c);
+    c->began_ns = c->net->now_ns(c->net);
+    c->patience_ns = draw_patience(c);
     return true;
 }
 

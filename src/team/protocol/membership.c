@@ -34,6 +34,9 @@ void orr_membership_refresh(orr_membership *memory, const orr_epoch_candidate *c
         memset(memory->dead, 0, sizeof memory->dead);
         memory->lost = memory->uncommitted = true;
     }
+    for (uint32_t i = 0; i < n; i++)
+        if (candidates[i].report->known_epoch > memory->known_epoch)
+            memory->known_epoch = candidates[i].report->known_epoch;
     for (uint32_t i = 0; i < n && memory->uncommitted; i++) {
         const orr_member_report *r = candidates[i].report;
         if (r->known_epoch > memory->epoch ||
@@ -147,6 +150,22 @@ static void list_members(const orr_epoch *epoch, orr_member_list *ret)
         ret->ids[i] = epoch->members[i].id;
 }
 
+/* Takes a member into the base; the place of one that is dead is given to it. */
+static void join_base(orr_membership *memory, const orr_member_id *id)
+{
+    orr_member_list *base = &memory->record.base;
+    uint32_t at = base->n;
+    if (is_listed(base, id))
+        return;
+    for (uint32_t i = 0; i < base->n; i++)
+        at = memory->dead[1][i] ? i : at;
+    if (at == ORR_TEAM_MAX_REPLICAS)
+        return;
+    base->n += at == base->n;
+    base->ids[at] = *id;
+    memory->gone[1][at] = memory->dead[1][at] = false;
+}
+
 void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch)
 {
     const bool first = memory->record.members.n == 0;
@@ -165,11 +184,10 @@ void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch)
     list_members(epoch, &memory->record.members);
     memset(memory->gone[0], 0, sizeof memory->gone[0]);
     memset(memory->dead[0], 0, sizeof memory->dead[0]);
-    if (memory->record.base.n == 0) { /* the first: all are its members */
-        memory->record.base = memory->record.members;
-        memset(memory->gone[1], 0, sizeof memory->gone[1]);
-        memset(memory->dead[1], 0, sizeof memory->dead[1]);
-    }
+    const bool nobody = memory->record.base.n == 0;
+    for (uint32_t i = 0; i < epoch->n; i++)
+        if (nobody || (!epoch->carried && epoch->members[i].role == ORR_ROLE_CONTRIBUTOR))
+            join_base(memory, &epoch->members[i].id);
 }
 
 void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch)

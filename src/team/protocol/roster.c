@@ -268,7 +268,10 @@ bool orr_roster_next_epoch(const orr_membership *memory, const orr_epoch_candida
                            uint32_t n, orr_epoch *ret, char why[ORR_TEAM_REASON_BYTES])
 {
     orr_epoch_candidate sorted[ORR_TEAM_MAX_REPLICAS];
-    *ret = (orr_epoch){.epoch = memory->record.epoch + 1, .you = UINT32_MAX};
+    *ret = (orr_epoch){.epoch = memory->record.epoch, .you = UINT32_MAX};
+    if (ret->epoch < memory->known_epoch)
+        ret->epoch = memory->known_epoch;
+    ret->epoch++;
     if (memory->lost) /* also if no member knows of an epoch: there may have been some */
         ret->epoch += memory->jump;
     if (n > ORR_TEAM_MAX_REPLICAS) {

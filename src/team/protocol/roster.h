@@ -20,7 +20,8 @@
  *                              their epoch lives unprepared
  *
  * Who may still do what decides how long the coordinator waits. For each name in its two lists, the
- * members of the last epoch and its base:
+ * members of the last epoch and its base, that is those of the last epoch in which a step was
+ * committed, and who contributed since:
  *
  *   state                      may act in its epoch     may know of a later commit
  *   connected, or silent       yes                      yes
@@ -55,6 +56,8 @@ typedef struct orr_membership {
                                  * whose ring made it: a carried step may be committed in two */
     bool waited_for_absent;     /* for those who may have a later state, as long as one waits */
     bool waited_for_quorum;     /* as long as one waits for that: who is here goes on         */
+    uint64_t known_epoch; /* the latest of which a state was reported: also of a checkpoint, whose
+                           * replica was in no epoch since; later epochs have larger numbers */
     uint64_t jump; /* of epochs, when memory is lost: a random number, so that two coordinators that
                     * know nothing of each other give different ones */
 } orr_membership;
@@ -80,7 +83,8 @@ bool orr_membership_is_plausible_report(const orr_membership *memory,
                                         const orr_member_report *report);
 /* A replica leaves of its own will: nobody waits for what it may know. */
 void orr_membership_left(orr_membership *memory, const orr_member_id *id);
-/* An epoch was formed and is durable; all its members committed a step. */
+/* An epoch was formed and is durable: who contributes to it has the state that it goes on from, so
+ * that no member of the base need have it any longer. All its members committed a step. */
 void orr_membership_formed(orr_membership *memory, const orr_epoch *epoch);
 void orr_membership_committed(orr_membership *memory, const orr_epoch *epoch);
 

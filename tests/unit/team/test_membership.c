@@ -197,6 +197,30 @@ static void test_the_base_follows_commits(void **state)
 }
 
 /* A commit makes those who died in its epoch no part of what is asked for later. */
+/* It may have the state after the committed step alone: the others die before the next. */
+static void test_who_contributes_is_of_the_base(void **state)
+{
+    (void)state;
+    orr_membership memory = memory_of("a", "ad");
+    orr_epoch epoch = {.epoch = 4,
+                       .step = 5,
+                       .n = 3,
+                       .members = {{.id = id_of('a', 1)},
+                                   {.id = id_of('b', 1)},
+                                   {.id = id_of('c', 1), .role = ORR_ROLE_HEALING}}};
+    orr_membership_arrived(&memory, &(orr_member_id){.name = "d", .incarnation = 2});
+    orr_membership_formed(&memory, &epoch);
+    assert_int_equal(memory.record.base.n, 2); /* b has the place of d, who is dead */
+    assert_string_equal(memory.record.base.ids[1].name, "b");
+    assert_false(memory.gone[1][1] || memory.dead[1][1]);
+    const orr_quorum q = quorum_of(&memory, "a", "A");
+    assert_false(q.all_heard);
+    epoch.carried = true; /* b may never hear of its commit */
+    memory = memory_of("a", "a");
+    orr_membership_formed(&memory, &epoch);
+    assert_int_equal(memory.record.base.n, 1);
+}
+
 static void test_who_died_before_the_commit_stays_gone(void **state)
 {
     (void)state;
@@ -268,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_gone_is_not_dead),
         cmocka_unit_test(test_who_left_is_not_waited_for),
         cmocka_unit_test(test_the_base_follows_commits),
+        cmocka_unit_test(test_who_contributes_is_of_the_base),
         cmocka_unit_test(test_who_died_before_the_commit_stays_gone),
         cmocka_unit_test(test_members_know_better_than_a_record),
         cmocka_unit_test(test_but_not_than_one_that_has_committed),

@@ -430,6 +430,15 @@ static void test_going_back_keeps_what_a_rank_has_committed(void **state)
     halts(&s, "is not here"); /* b may have its state, or the sums of step 5 */
 }
 
+/* All memory is lost, and who comes has but a checkpoint: the epochs before it are over. */
+static void test_epochs_follow_that_of_a_checkpoint(void **state)
+{
+    (void)state;
+    begin_anew(&s, "", true);
+    fresh(comes(&s, 'a'), STEP, 7)->known_epoch = 50;
+    decides(&s, "1051 after 5: a=15");
+}
+
 static void test_without_any_state_it_halts(void **state)
 {
     (void)state;
@@ -564,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_behind_by_two_steps_it_halts),
         cmocka_unit_test(test_it_goes_back_when_nobody_lives_who_was_further),
         cmocka_unit_test(test_going_back_keeps_what_a_rank_has_committed),
+        cmocka_unit_test(test_epochs_follow_that_of_a_checkpoint),
         cmocka_unit_test(test_without_any_state_it_halts),
         cmocka_unit_test(test_who_is_prepared_for_what_was_committed_contributes),
         cmocka_unit_test(test_who_leaves_is_not_taken_unless_it_alone_has_the_state),
