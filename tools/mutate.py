@@ -177,18 +177,22 @@ class Tree:
             left.unlink()
 
     @contextlib.contextmanager
-    def changed(self, mutant):
-        path, left = self.path / mutant.path, self.path / "mutant.json"
-        text = path.read_text(encoding="utf-8")
-        lines = text.split("\n")
-        assert lines[mutant.line] == mutant.before, mutant
-        left.write_text(json.dumps({"path": mutant.path, "text": text}))
+    def replaced(self, path, text):
+        """With another text in a source."""
+        left = self.path / "mutant.json"
+        left.write_text(json.dumps({"path": str(path.relative_to(self.path)), "text": path.read_text(encoding="utf-8")}))
         try:
-            lines[mutant.line] = mutant.after
-            path.write_text("\n".join(lines), encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
             yield
         finally:
             self.put_back()
+
+    def changed(self, mutant):
+        path = self.path / mutant.path
+        lines = path.read_text(encoding="utf-8").split("\n")
+        assert lines[mutant.line] == mutant.before, mutant
+        lines[mutant.line] = mutant.after
+        return self.replaced(path, "\n".join(lines))
 
     def ninja(self, targets, **more):
         return subprocess.run(["ninja", "-j", str(JOBS), "-C", self.build, *targets], stdout=subprocess.DEVNULL,
