@@ -12,9 +12,9 @@
 #include "team/member/proxy.h"
 #include "team/member/member.h"
 
-/* many_ranks [REPLICAS [RANKS]]: a team of many ranks, a proxy in each replica, through a few steps,
- * the death of a replica in the middle of one, and its coming back. 12 8192 are 98,304 ranks.
- * Prints what it took; fails where states of replicas differ, or the team does not go on. */
+/* many_ranks [REPLICAS [RANKS]]: a team of many ranks, a proxy in each replica, through a few
+ * steps, the death of a replica in the middle of one, and its coming back. 12 8192 are 98,304
+ * ranks. Prints what it took; fails where states of replicas differ, or the team does not go on. */
 enum { REPLICAS = 16, TURNS = 4, STEPS_BEFORE = 2, STEPS_WITHOUT = 2, STEPS_AFTER = 2 };
 static const int64_t MS = 1000000;
 

@@ -43,7 +43,10 @@ void scenario_at(scenario *d, int64_t at_ns, orr_simnet_call *what, void *ctx)
 
 static const char *host_name(const scenario *d, uint32_t host, char name[16])
 {
-    snprintf(name, 16, host == d->coordinator_process.host ? "C" : "?");
+    snprintf(name, 16, "?");
+    for (uint32_t i = 0; i < d->plan.coordinators; i++)
+        if (d->coordinators[i].host == host)
+            snprintf(name, 16, i == 0 ? "C" : "C2");
     for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         for (uint32_t k = 0; k < d->plan.ranks; k++)
             if (d->replicas[i].of != NULL && d->replicas[i].ranks[k].host == host)
@@ -72,9 +75,13 @@ static void on_event(void *ctx, int64_t at_ns, const char *what, uint32_t from, 
 static void make_world(scenario *d)
 {
     orr_error err;
-    if (orr_simnet_new(&d->plan.world, &d->world, &err) != ORR_OK ||
-        orr_simnet_add_host(d->world, &d->coordinator_process.host, &err) != ORR_OK)
+    if (orr_simnet_new(&d->plan.world, &d->world, &err) != ORR_OK)
         abort();
+    for (uint32_t i = 0; i < d->plan.coordinators; i++) {
+        d->coordinators[i].of = d;
+        if (orr_simnet_add_host(d->world, &d->coordinators[i].host, &err) != ORR_OK)
+            abort();
+    }
     for (uint32_t i = 0; i < d->plan.replicas + d->plan.joiners; i++) {
         replica *r = &d->replicas[i];
         *r = (replica){.of = d,
@@ -126,7 +133,8 @@ static void begin_anew_if_lost(scenario *d)
 static void call_back_who_left(scenario *d)
 {
     const int64_t waited_ns = orr_simnet_now_ns(d->world) - d->plan.faults_end_ns;
-    if (!d->coordinator_process.died || waited_ns < 20 * d->plan.failure_ns)
+    if (!(d->coordinators[0].died || d->coordinators[1].died) ||
+        waited_ns < 20 * d->plan.failure_ns)
         return;
     for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         if (d->replicas[i].left)
@@ -166,7 +174,8 @@ static void expect_progress(scenario *d)
 bool scenario_run(scenario *d, uint64_t seed, FILE *log, bool frames)
 {
     *d = (scenario){.seed = seed, .log = log, .frames = frames && log != NULL};
-    plan_draw(&d->plan, seed);
+    plan_draw(&d->plan, seed & (SCENARIO_STANDBY - 1));
+    d->plan.coordinators = seed < SCENARIO_STANDBY ? 1 : 2;
     if (log != NULL) {
         fprintf(log, "seed %" PRIu64 ": ", seed);
         plan_print(&d->plan, log);
@@ -175,7 +184,8 @@ bool scenario_run(scenario *d, uint64_t seed, FILE *log, bool frames)
     make_world(d);
     oracle_init(&d->oracle, &d->plan.shape, d->plan.ranks);
     faults_arm(d);
-    coordinator_process_start(d);
+    for (uint32_t i = 0; i < d->plan.coordinators; i++)
+        coordinator_process_start(&d->coordinators[i]);
     for (uint32_t i = 0; i < d->plan.replicas; i++)
         replica_start(&d->replicas[i]);
     run_until(d, INT64_MAX);
@@ -193,8 +203,10 @@ void scenario_done(scenario *d)
         replica_kill(&d->replicas[i], true);
         free(d->replicas[i].saved);
     }
-    coordinator_process_kill(d, true);
-    orr_sim_disk_done(&d->coordinator_process.disk);
+    for (uint32_t i = 0; i < d->plan.coordinators; i++) {
+        coordinator_process_kill(&d->coordinators[i], true);
+        orr_sim_disk_done(&d->coordinators[i].disk);
+    }
     oracle_done(&d->oracle);
     orr_array_done(&d->decisions);
     orr_simnet_free(d->world);

@@ -15,6 +15,8 @@
 /* A scenario is a function of one seed: a team that runs the real protocol code on the simulated
  * network, faults drawn from the seed, and the oracle that its commits are compared with. */
 enum { SCENARIO_REPLICAS = 8, SCENARIO_RANKS = 4, SCENARIO_FAULTS = 16, SCENARIO_TURNS = 64 };
+/* Seeds from here on are those below with two coordinators that share a store. */
+#define SCENARIO_STANDBY (UINT64_C(1) << 62)
 
 typedef struct scenario scenario;
 typedef struct replica replica;
@@ -61,10 +63,12 @@ struct replica {
 };
 
 typedef struct coordinator_process { /* the coordinator's process */
+    scenario *of;
     uint32_t host;
     orr_coordinator *coordinator;
     orr_sim_disk disk;
     orr_team_store store;
+    uint64_t seen; /* the version of the shared record that it read or wrote last */
     bool lives;
     bool died;                      /* at least once */
     bool forgot;                    /* it lost its disk, and has formed no epoch since */
@@ -102,7 +106,7 @@ typedef struct fault {
 } fault;
 
 typedef struct plan { /* what a seed determines */
-    uint32_t replicas, joiners, ranks, n_faults;
+    uint32_t replicas, joiners, ranks, n_faults, coordinators;
     int64_t failure_ns, compute_ns, update_ns, faults_end_ns;
     enum {
         BACK_EMPTY,
@@ -117,6 +121,14 @@ typedef struct plan { /* what a seed determines */
     fault faults[SCENARIO_FAULTS];
 } plan;
 
+/* What two coordinators share, as etcd keeps it: never lost, and taken from who has seen the last.
+ */
+typedef struct shared_record {
+    uint8_t at[1 << 13];
+    size_t bytes;
+    uint64_t version; /* 0: there is none */
+} shared_record;
+
 struct scenario {
     uint64_t seed;
     plan plan;
@@ -124,9 +136,11 @@ struct scenario {
     bool frames; /* in the log too */
     orr_simnet *world;
     orr_random random; /* for choices during the run */
-    coordinator_process coordinator_process;
+    coordinator_process coordinators[2];
+    shared_record shared;
     replica replicas[SCENARIO_REPLICAS];
     oracle oracle;
+    uint64_t takeovers; /* of the lead, by a coordinator that stood by */
     uint64_t incarnations, commits, deferred, retried, quarrels;
     orr_array(oracle_decision) decisions;
     oracle_decision abandoned;
@@ -154,8 +168,8 @@ void replica_kill(replica *r, bool silently);
 bool replica_goes_on(const replica *r, uint64_t step); /* all ranks have committed it */
 
 /* scenario_coordinator.c */
-void coordinator_process_start(scenario *d);
-void coordinator_process_kill(scenario *d, bool silently);
+void coordinator_process_start(coordinator_process *k);
+void coordinator_process_kill(coordinator_process *k, bool silently);
 
 /* scenario_faults.c */
 void faults_arm(scenario *d);

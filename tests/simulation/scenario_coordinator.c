@@ -5,7 +5,7 @@
 
 #include "scenario.h"
 
-/* The coordinator's process, and its disk. */
+/* A coordinator's process, and its disk; or the record that two of them share. */
 
 static orr_status load(orr_team_store *store, uint64_t *ret_version, void *ret, size_t room,
                        size_t *ret_bytes, orr_error *err)
@@ -19,6 +19,35 @@ static orr_status save(orr_team_store *store, uint64_t version, const void *reco
 {
     coordinator_process *k = store->ctx;
     return orr_sim_disk_save(&k->disk, version, record, bytes, err);
+}
+
+static orr_status load_shared(orr_team_store *store, uint64_t *ret_version, void *ret, size_t room,
+                              size_t *ret_bytes, orr_error *err)
+{
+    coordinator_process *k = store->ctx;
+    const shared_record *shared = &k->of->shared;
+    k->seen = shared->version;
+    if (shared->version == 0 || shared->bytes > room)
+        return orr_fail(err, ORR_NOT_FOUND, "there is no record");
+    memcpy(ret, shared->at, shared->bytes);
+    *ret_version = shared->version;
+    *ret_bytes = shared->bytes;
+    return ORR_OK;
+}
+
+static orr_status save_shared(orr_team_store *store, uint64_t version, const void *record,
+                              size_t bytes, orr_error *err)
+{
+    coordinator_process *k = store->ctx;
+    shared_record *shared = &k->of->shared;
+    if (shared->version != k->seen)
+        return orr_fail(err, ORR_CANCELED, "another coordinator wrote");
+    if (bytes > sizeof shared->at || version <= shared->version)
+        return orr_fail(err, ORR_LIMIT, "no record for this store");
+    memcpy(shared->at, record, bytes);
+    shared->bytes = bytes;
+    shared->version = k->seen = version;
+    return ORR_OK;
 }
 
 static void close_nothing(orr_team_store *store)
@@ -38,9 +67,9 @@ static void begin_another(scenario *d, const char *why)
 
 /* A coordinator that lost its disk, and hears only of replicas that were in no epoch, cannot know
  * that there was a team. */
-static void begin_if_forgotten(scenario *d)
+static void begin_if_forgotten(const coordinator_process *k)
 {
-    coordinator_process *k = &d->coordinator_process;
+    scenario *d = k->of;
     bool known = false;
     for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         for (uint32_t j = 0; j < d->plan.ranks; j++)
@@ -49,12 +78,13 @@ static void begin_if_forgotten(scenario *d)
         begin_another(d, "nobody knows of a team");
 }
 
-static void note_joined(scenario *d, const char *text)
+static void note_joined(coordinator_process *k, const char *text)
 {
+    const scenario *d = k->of;
     for (uint32_t i = 0; i < SCENARIO_REPLICAS; i++)
         if (d->replicas[i].of != NULL &&
             strncmp(text, d->replicas[i].name, strlen(d->replicas[i].name)) == 0)
-            d->coordinator_process.joined[i] = true;
+            k->joined[i] = true;
 }
 
 /* A commit, told as such or, where it dies before, by what it says last. */
@@ -74,43 +104,52 @@ static void note_decision(scenario *d, const orr_team_event *event)
 
 static void on_told(void *ctx, const orr_team_event *event)
 {
-    scenario *d = ctx;
-    scenario_log(d, "COORDINATOR", "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
+    coordinator_process *k = ctx;
+    scenario *d = k->of;
+    scenario_log(d, k == d->coordinators ? "COORDINATOR" : "THE SECOND",
+                 "%s: %s (epoch %" PRIu64 ", step %" PRIu64 ")",
                  orr_team_event_name((orr_team_event_kind)event->kind), event->text, event->epoch,
                  event->step);
     note_decision(d, event);
-    if (event->kind == ORR_TEAM_HALT && strstr(event->text, "no replica has a whole state") != NULL)
+    d->takeovers += event->kind == ORR_TEAM_COORDINATOR && strncmp(event->text, "leads", 5) == 0;
+    if ((event->kind == ORR_TEAM_HALT || event->kind == ORR_TEAM_COORDINATOR) &&
+        strstr(event->text, "no replica has a whole state") != NULL)
         d->stateless = true;
     else if (event->kind == ORR_TEAM_JOINED)
-        note_joined(d, event->text);
+        note_joined(k, event->text);
     if (event->kind == ORR_TEAM_LEFT && strcmp(event->text, "all replicas have left") == 0)
         begin_another(d, "the last that was heard has left");
     if (event->kind == ORR_TEAM_EPOCH) {
-        begin_if_forgotten(d);
-        d->stateless = d->coordinator_process.forgot = false;
+        begin_if_forgotten(k);
+        d->stateless = k->forgot = false;
     }
     faults_notice(d, event->kind);
 }
 
-void coordinator_process_start(scenario *d)
+void coordinator_process_start(coordinator_process *k)
 {
-    coordinator_process *k = &d->coordinator_process;
+    scenario *d = k->of;
+    const bool shares = d->plan.coordinators > 1;
     orr_error err;
     if (k->lives)
         return;
     orr_simnet_restart(d->world, k->host);
-    scenario_log(d, "COORDINATOR", "starts");
-    k->store = (orr_team_store){
-        .name = "sim", .ctx = k, .load = load, .save = save, .close = close_nothing};
+    scenario_log(d, k == d->coordinators ? "COORDINATOR" : "THE SECOND", "starts");
+    k->store = (orr_team_store){.name = "sim",
+                                .ctx = k,
+                                .load = shares ? load_shared : load,
+                                .save = shares ? save_shared : save,
+                                .close = close_nothing};
     const orr_coordinator_settings settings = {.listen = "here:77",
                                                .store = &k->store,
                                                .replicas = d->plan.replicas,
                                                .min_replicas = 1,
                                                .failure_timeout_ns = d->plan.failure_ns,
                                                .keep_running = true,
+                                               .standby = shares,
                                                .jump = orr_random_below(&d->random, 1 << 20),
                                                .on_event = on_told,
-                                               .ctx = d};
+                                               .ctx = k};
     k->lives = true;
     memset(k->joined, 0, sizeof k->joined);
     if (orr_coordinator_new(orr_simnet_host_net(d->world, k->host), &settings, &k->coordinator,
@@ -118,10 +157,9 @@ void coordinator_process_start(scenario *d)
         scenario_fail(d, "the coordinator cannot start: %s", err.text);
 }
 
-void coordinator_process_kill(scenario *d, bool silently)
+void coordinator_process_kill(coordinator_process *k, bool silently)
 {
-    coordinator_process *k = &d->coordinator_process;
-    orr_simnet_kill(d->world, k->host, silently);
+    orr_simnet_kill(k->of->world, k->host, silently);
     orr_coordinator_free(k->coordinator);
     k->coordinator = NULL;
     k->lives = false;

@@ -5,9 +5,15 @@
 
 /* Faults happen, and pass. */
 
-static uint32_t host_of(const scenario *d, uint32_t who, uint32_t part)
+/* Of two coordinators every other fault befalls the second. */
+static coordinator_process *coordinator_of(const fault *f)
 {
-    return who == UINT32_MAX ? d->coordinator_process.host : d->replicas[who].ranks[part].host;
+    return &f->of->coordinators[(f - f->of->plan.faults) % f->of->plan.coordinators];
+}
+
+static uint32_t host_of(const fault *f, uint32_t who, uint32_t part)
+{
+    return who == UINT32_MAX ? coordinator_of(f)->host : f->of->replicas[who].ranks[part].host;
 }
 
 /* Ranks of a fault's victim: [first, last). */
@@ -24,7 +30,7 @@ static void for_each(const fault *f, each_host *what)
     uint32_t first, last;
     ranks_of(f, f->who, &first, &last);
     for (uint32_t i = first; i < last; i++)
-        what(f->of, f, host_of(f->of, f->who, i));
+        what(f->of, f, host_of(f, f->who, i));
 }
 
 static void cut_pair(const fault *f, uint32_t a, uint32_t b, bool cut)
@@ -41,8 +47,8 @@ static void cut_between(const fault *f, uint32_t who, uint32_t other, bool cut)
     ranks_of(f, other, &b_first, &b_end);
     for (; a < a_end; a++)
         for (uint32_t b = b_first; b < b_end; b++)
-            if (host_of(f->of, who, a) != host_of(f->of, other, b))
-                cut_pair(f, host_of(f->of, who, a), host_of(f->of, other, b), cut);
+            if (host_of(f, who, a) != host_of(f, other, b))
+                cut_pair(f, host_of(f, who, a), host_of(f, other, b), cut);
 }
 
 /* From everybody else. */
@@ -80,7 +86,7 @@ static void pass_kill(fault *f)
 {
     scenario *d = f->of;
     if (f->who == UINT32_MAX)
-        coordinator_process_start(d);
+        coordinator_process_start(coordinator_of(f));
     else if (!d->replicas[f->who].left || f->kind == FAULT_LEAVE)
         replica_start(&d->replicas[f->who]);
 }
@@ -125,19 +131,19 @@ static void kill_victim(fault *f)
         replica_kill(&d->replicas[f->who], silently);
         return;
     }
-    coordinator_process_kill(d, silently);
-    if (f->amnesia) {
-        orr_sim_disk_wipe(&d->coordinator_process.disk);
-        d->coordinator_process.forgot = true;
+    coordinator_process_kill(coordinator_of(f), silently);
+    if (f->amnesia && d->plan.coordinators == 1) {
+        orr_sim_disk_wipe(&d->coordinators[0].disk);
+        d->coordinators[0].forgot = true;
     }
 }
 
 static void bury(void *ctx)
 {
     fault *f = ctx;
-    coordinator_process_kill(f->of, false);
+    coordinator_process_kill(coordinator_of(f), false);
     if (f->of->calm)
-        coordinator_process_start(f->of);
+        coordinator_process_start(coordinator_of(f));
     else
         scenario_at(f->of, orr_simnet_now_ns(f->of->world) + f->lasts_ns, pass, f);
 }
@@ -147,7 +153,7 @@ static void crash(void *ctx)
 {
     fault *f = ctx;
     scenario_log(f->of, "FAULT", "the coordinator dies while it saves");
-    orr_simnet_kill(f->of->world, f->of->coordinator_process.host, false);
+    orr_simnet_kill(f->of->world, coordinator_of(f)->host, false);
     scenario_at(f->of, orr_simnet_now_ns(f->of->world), bury, f);
 }
 
@@ -202,10 +208,10 @@ static void begin(void *ctx)
     case FAULT_RESET:
         for (; a < a_end; a++)
             for (uint32_t i = b; i < b_end; i++)
-                orr_simnet_reset(d->world, host_of(d, f->who, a), host_of(d, f->other, i));
+                orr_simnet_reset(d->world, host_of(f, f->who, a), host_of(f, f->other, i));
         return;
     case FAULT_CORRUPT:
-        orr_simnet_corrupt(d->world, host_of(d, f->who, a), host_of(d, f->other, b));
+        orr_simnet_corrupt(d->world, host_of(f, f->who, a), host_of(f, f->other, b));
         return;
     case FAULT_LEAVE:
         leave(f);
@@ -216,10 +222,10 @@ static void begin(void *ctx)
         replica_start(&d->replicas[f->who]);
         return;
     case FAULT_CRASH_SAVE:
-        d->coordinator_process.disk.crash_save = 1;
-        d->coordinator_process.disk.crash_kept = f->both_ways;
-        d->coordinator_process.disk.crash = crash;
-        d->coordinator_process.disk.ctx = f;
+        d->coordinators[0].disk.crash_save = 1;
+        d->coordinators[0].disk.crash_kept = f->both_ways;
+        d->coordinators[0].disk.crash = crash;
+        d->coordinators[0].disk.ctx = f;
         return;
     case FAULT_KINDS:
         return;
@@ -268,8 +274,9 @@ void faults_end(void *ctx)
             for_each(f, speed_up);
     }
     d->calm = true;
-    d->coordinator_process.disk.crash_save = 0;
-    coordinator_process_start(d);
+    d->coordinators[0].disk.crash_save = 0;
+    for (uint32_t i = 0; i < d->plan.coordinators; i++)
+        coordinator_process_start(&d->coordinators[i]);
     for (uint32_t i = 0; i < d->plan.replicas; i++)
         if (!d->replicas[i].left)
             replica_start(&d->replicas[i]);

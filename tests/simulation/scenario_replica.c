@@ -358,6 +358,11 @@ static void owner_woken(void *ctx)
         on_woken(k);
 }
 
+static const char *coordinators_of(const scenario *d)
+{
+    return d->plan.coordinators == 1 ? "h0:77" : "h0:77,h1:77";
+}
+
 static void start_rank(rank *k, const orr_team_data_cursor *data)
 {
     replica *r = k->of;
@@ -376,7 +381,7 @@ static void start_rank(rank *k, const orr_team_data_cursor *data)
         memcpy(k->model.state, r->saved + (size_t)k->index * d->plan.shape.words,
                d->plan.shape.words * sizeof(uint64_t));
     const orr_team_member_settings settings = {
-        .coordinator = r->proxy != NULL ? orr_replica_proxy_address(r->proxy) : "h0:77",
+        .coordinator = r->proxy != NULL ? orr_replica_proxy_address(r->proxy) : coordinators_of(d),
         .name = r->name,
         .incarnation = r->incarnation,
         .rank = k->index,
@@ -421,7 +426,7 @@ void replica_start(replica *r)
     scenario_log(d, r->name, "starts, step %" PRId64 ", incarnation %" PRIu64, (int64_t)step,
                  r->incarnation);
     if (d->plan.ranks > 1) {
-        const orr_replica_proxy_settings settings = {.coordinator = "h0:77",
+        const orr_replica_proxy_settings settings = {.coordinator = coordinators_of(d),
                                                      .where = "here:0",
                                                      .ranks = d->plan.ranks,
                                                      .failure_timeout_ns = d->plan.failure_ns};

@@ -202,6 +202,23 @@ static void much_happens(void **state)
     assert_true(commits > 10000);
 }
 
+/* Of two coordinators one leads, whatever befalls either. */
+static void seeds_with_two_coordinators_hold(void **state)
+{
+    static scenario d;
+    uint64_t takeovers = 0;
+    (void)state;
+    for (uint64_t seed = SCENARIO_STANDBY; seed < SCENARIO_STANDBY + 2000; seed++) {
+        const bool ok = scenario_run(&d, seed, NULL, false);
+        takeovers += d.takeovers;
+        scenario_done(&d);
+        if (!ok)
+            fail_msg("seed %" PRIu64 ": %s (--seed %" PRIu64 " --trace)", seed, d.why, seed);
+    }
+    print_message("%" PRIu64 " takeovers\n", takeovers);
+    assert_true(takeovers > 100);
+}
+
 static int run_seeds(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +226,7 @@ static int run_seeds(void)
         cmocka_unit_test(seeds_that_failed_hold),
         cmocka_unit_test(much_happens),
         cmocka_unit_test(seeds_hold),
+        cmocka_unit_test(seeds_with_two_coordinators_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,8 +85,8 @@ static void begin_anew(orr_coordinator *c)
     c->epoch = (orr_epoch){.epoch = c->epoch.epoch};
     c->first_hello_ns = c->lost_at_ns = c->last_commit_ns = 0;
     c->retry_at_ns = INT64_MAX;
-    c->known = c->attempted = false;
-    c->state = ORR_STATE_FORMING;
+    c->known = c->attempted = c->leads = false;
+    c->state = c->settings.standby ? ORR_STATE_STANDBY : ORR_STATE_FORMING;
 }
 
 void orr_coordinator_end_team(orr_coordinator *c, const char *why)

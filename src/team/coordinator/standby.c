@@ -59,7 +59,7 @@ static bool look(orr_coordinator *c)
         return false;
     }
     if (was_known && !c->known && !c->memory.lost)
-        orr_coordinator_end_team(c, "all replicas have left");
+        orr_coordinator_end_team(c, "all replicas have left the coordinator that led");
     return true;
 }
 
@@ -94,7 +94,7 @@ void orr_coordinator_watch_record(orr_coordinator *c)
 
 void orr_coordinator_stand_by(orr_coordinator *c, const char *why)
 {
-    if (c->leads || c->state != ORR_STATE_STANDBY)
+    if (c->leads || c->state != ORR_STATE_STANDBY || strcmp(c->why, why) != 0)
         orr_coordinator_emit_event(c, ORR_TEAM_COORDINATOR, "stands by: %s", why);
     snprintf(c->why, sizeof c->why, "%s", why);
     c->leads = c->attempted = false;

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "member_lab.h"
+#include "team/member/parts.h"
 
 /* Members and their owners, over a real coordinator. */
 
@@ -140,6 +141,32 @@ static void test_deferred_steps_are_applied_in_order(void **state)
     assert_true(c->counts[0][ORR_DIRECTIVE_APPLY] >= 2);
     assert_int_equal(lab_status(&team).contributors, 3);
     assert_int_equal(lab_status(&team).retries, retries); /* nobody was disturbed by the fetching */
+}
+
+/* Who heals has no state, and knows of commits all the same: a coordinator without memory must not
+ * go back behind them for want of anybody who says so. */
+static void test_who_heals_reports_the_commits_that_it_heard(void **state)
+{
+    uint64_t seen = 0;
+    (void)state;
+    assert_true(lab_open(&team, 3, 1, 4 << 20, 4e8)); /* 16 MiB: 20 ms */
+    c->catch_up_steps = 64;
+    assert_true(lab_live_all(&team));
+    all_go_on(60);
+    lab_kill(c);
+    lab_run(&team, 20);
+    assert_true(lab_restart(c));
+    for (int i = 0; i < 300; i++) {
+        lab_run(&team, 1);
+        const orr_team_member *m = c->member;
+        if (m->epoch.n == 0 || orr_team_member_self(m)->role != ORR_ROLE_HEALING)
+            continue;
+        assert_int_equal(m->report.known, m->epoch.step);
+        assert_int_equal(m->report.known_epoch, m->epoch.data.epoch);
+        assert_int_equal(m->report.step, ORR_TEAM_NONE);
+        seen += m->epoch.step != c->step;
+    }
+    assert_true(seen > 1);
 }
 
 static void test_a_full_queue_makes_the_team_wait(void **state)
@@ -391,6 +418,7 @@ int main(void)
         TEST(test_a_team_trains),
         TEST(test_dropped_when_the_team_went_on),
         TEST(test_deferred_steps_are_applied_in_order),
+        TEST(test_who_heals_reports_the_commits_that_it_heard),
         TEST(test_a_full_queue_makes_the_team_wait),
         TEST(test_one_drains),
         TEST(test_the_job_is_done),

@@ -430,6 +430,18 @@ static void test_going_back_keeps_what_a_rank_has_committed(void **state)
     halts(&s, "is not here"); /* b may have its state, or the sums of step 5 */
 }
 
+/* All of the lists are here, and one shows that not all were prepared; but the lists are what was
+ * reported: there may have been others. */
+static void test_without_memory_nobody_is_sure_that_all_are_here(void **state)
+{
+    (void)state;
+    begin_anew(&s, "", true);
+    prepared(comes(&s, 'a'), SUMS);
+    comes(&s, 'b');
+    comes(&s, 'c');
+    decides(&s, "1004 after 5 carries 9 {15,16,17}: a b~ c~");
+}
+
 /* All memory is lost, and who comes has but a checkpoint: the epochs before it are over. */
 static void test_epochs_follow_that_of_a_checkpoint(void **state)
 {
@@ -573,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_behind_by_two_steps_it_halts),
         cmocka_unit_test(test_it_goes_back_when_nobody_lives_who_was_further),
         cmocka_unit_test(test_going_back_keeps_what_a_rank_has_committed),
+        cmocka_unit_test(test_without_memory_nobody_is_sure_that_all_are_here),
         cmocka_unit_test(test_epochs_follow_that_of_a_checkpoint),
         cmocka_unit_test(test_without_any_state_it_halts),
         cmocka_unit_test(test_who_is_prepared_for_what_was_committed_contributes),
