@@ -214,7 +214,7 @@ static void on_frame(void *ctx, orr_conn conn, const orr_net_frame *frame, const
         return;
     m->heard_ns = m->net->now_ns(m->net);
     m->met = m->coordinators.answered = true;
-    m->told_lost = false;
+    m->told_lost &= frame->kind == ORR_MESSAGE_HEARTBEAT_ACK || frame->kind == ORR_MESSAGE_STANDBY;
     if ((frame->bytes > 0 && payload == NULL) || !hear(m, frame, payload))
         disconnect(m, "the coordinator said what nobody understands");
 }

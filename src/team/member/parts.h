@@ -48,7 +48,7 @@ struct orr_team_member {
     int64_t heard_ns, call_ns, alone_ns;
     uint64_t calls;
     orr_message_inbox inbox;
-    bool told_lost;                        /* its loss was reported, and it was not heard since */
+    bool told_lost;                        /* its loss was reported, and no team was heard since */
     bool refused, drains, done, dismissed; /* done: it drains since the job is complete */
     bool met;                              /* the coordinator was heard once */
     /* What it is in. */

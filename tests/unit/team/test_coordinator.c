@@ -449,6 +449,43 @@ static void test_who_heals_votes_and_contributes_after_it_is_whole(void **state)
 }
 
 /* torchft: test_quorum_heal_async_not_enough_participants */
+/* One comes back in a later life, with the state after this step. */
+static void comes_back(hand_member *m, uint64_t step)
+{
+    const orr_member_report before = m->report;
+    hand_close(m);
+    hand_run(&team, 5);
+    m->report = (orr_member_report){.id = before.id, .step = step, .slot = ORR_TEAM_NONE};
+    m->report.id.incarnation++;
+    m->epoch.n = 0;
+    hand_hello(&team, m);
+    hand_run(&team, 5);
+}
+
+/* All who had the state are dead; one was fetching it, and may have it by now. */
+static void test_before_a_step_is_given_up_who_fetches_is_asked(void **state)
+{
+    (void)state;
+    assert_true(hand_form(&team, 3, &THREE));
+    run_steps(2);
+    comes_back(c, ORR_TEAM_NONE);
+    run_steps(2);
+    assert_int_equal(hand_role(&c->epoch, "c"), ORR_ROLE_HEALING);
+    const uint64_t step = c->step;
+    const uint32_t closes = c->closes;
+    comes_back(a, 0);
+    assert_int_equal(c->closes, closes);
+    comes_back(b, 0);
+    assert_int_equal(c->closes, closes + 1);
+    c->report.step = step;
+    c->report.data = c->epoch.data;
+    hand_hello(&team, c);
+    hand_run(&team, 20);
+    assert_int_equal(c->epoch.step, step);
+    assert_int_equal(hand_role(&c->epoch, "c"), ORR_ROLE_CONTRIBUTOR);
+    assert_int_equal(hand_role(&c->epoch, "a"), ORR_ROLE_HEALING);
+}
+
 static void test_fewer_than_the_least_halt(void **state)
 {
     (void)state;
@@ -638,6 +675,7 @@ int main(void)
         TEST(test_a_state_that_does_not_come_is_asked_for_anew),
         TEST(test_who_is_behind_may_fetch_from_all_who_are_not),
         TEST(test_who_heals_votes_and_contributes_after_it_is_whole),
+        TEST(test_before_a_step_is_given_up_who_fetches_is_asked),
         TEST(test_fewer_than_the_least_halt),
         TEST(test_a_coordinator_that_comes_back_goes_on),
         TEST(test_a_coordinator_that_remembers_nothing_jumps),
