@@ -64,7 +64,6 @@ RULES = {
     "a later life disproves a commit": ("protocol/roster.c", "if (orr_member_id_equal(&one->members.ids[k], &r->id) && r->known", "if (strcmp(one->members.ids[k].name, r->id.name) == 0 && r->known"),
     "ranks that were apart go on": ("member/epoch.c", "    if (frame->op == 1) /*", "    if (frame->op == 7) /*"),
     "what was fetched is kept in another branch": ("member/epoch.c", "    if (whole || !leads_here(m))", "    if (whole)"),
-    "an all-reduce of fewer slots counts as whole": ("member/proxy_merge.c", "one->n_slots == r->n_slots);", "true);"),
     "a rank that has a state stands for all": ("member/proxy_merge.c", "            r->step = ORR_TEAM_NONE;\n            r->prepared = false;", "            r->prepared = false;"),
     "numbers that cannot be true are believed": ("protocol/membership.c", "    return plausible;", "    return plausible || true;"),
     "a standby leads without a quorum": ("coordinator/epoch.c", "    if (!q.enough) {", "    if (!q.enough && !stands_by) {"),
