@@ -67,7 +67,8 @@ static bool look(orr_coordinator *c)
 static int64_t draw_patience(orr_coordinator *c)
 {
     const uint64_t x = (c->settings.jump + ++c->draws) * UINT64_C(0x9e3779b97f4a7c15);
-    return c->times.failure_ns / 5 * 3 + (int64_t)((x >> 44) * (c->times.failure_ns / 5 * 2) >> 20);
+    return c->times.failure_ns / 5 * 3 +
+           (int64_t)((x >> 44) * (uint64_t)(c->times.failure_ns / 5 * 2 >> 20));
 }
 
 bool orr_coordinator_heed_call(orr_coordinator *c)
