@@ -62,7 +62,7 @@ static void halt(orr_coordinator *c, const char *why)
 }
 
 /* Writes the record to the store. That happens twice in an epoch: before it is announced, and
- * before its first commit, which makes its members the base. */
+ * before its first commit, which makes its members the base. Meanwhile nobody is heard. */
 static orr_status save(const orr_coordinator *c, const orr_epoch_record *record, bool committed,
                        orr_error *err)
 {
@@ -104,13 +104,16 @@ void orr_coordinator_end_team(orr_coordinator *c, const char *why)
 /* What follows from a save: true: it leads, and the record is durable. */
 static bool note_saved(orr_coordinator *c, orr_status status, const char *why)
 {
+    const bool failed_before = c->save_again_ns != 0;
+    const bool fails = status != ORR_OK && status != ORR_CANCELED;
     c->leads |= status == ORR_OK;
+    c->save_again_ns = fails ? c->net->now_ns(c->net) + c->times.heartbeat_ns : 0;
     if (status == ORR_CANCELED && c->settings.standby) {
         orr_coordinator_stand_by(c, "another coordinator leads");
     } else if (status == ORR_CANCELED) {
         c->taken = true;
         orr_coordinator_end_team(c, "another coordinator has taken over the team's memory");
-    } else if (status != ORR_OK) {
+    } else if (fails && !(failed_before && c->state == ORR_STATE_HALTED)) {
         halt(c, why);
     }
     return status == ORR_OK;
@@ -350,6 +353,8 @@ void orr_coordinator_form_epoch(orr_coordinator *c)
     forming f;
     orr_epoch next;
     char why[ORR_TEAM_REASON_BYTES];
+    if (c->net->now_ns(c->net) < c->save_again_ns) /* who has beaten meanwhile is heard first */
+        return;
     list(c, &f);
     if (!is_one_job(c, &f))
         return;

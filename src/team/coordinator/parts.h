@@ -52,16 +52,17 @@ struct orr_coordinator {
     bool known;           /* fingerprint is */
     int64_t began_ns, patience_ns; /* for so long it waits for all who may live */
     int64_t halted_ns, first_hello_ns, step_ns, last_commit_ns, attempt_ns;
-    int64_t retry_at_ns; /* the attempt is to be made again; INT64_MAX: it is not */
-    int64_t lost_at_ns;  /* when what is being recovered from was found; 0: nothing is */
-    uint32_t retries;    /* of the step */
-    bool attempted;      /* the step under way, before */
-    bool first_commit;   /* is yet to come, of the epoch */
-    bool leads;          /* the record in the store is its own */
-    uint32_t draws;      /* of times for which it waits, as a standby */
-    int64_t look_ns;     /* when it looks at the record next, if others share its store */
-    bool taken;          /* the store, by another coordinator */
-    bool ended, changed; /* changed: who is here, since it was looked at last */
+    int64_t retry_at_ns;   /* the attempt is to be made again; INT64_MAX: it is not */
+    int64_t lost_at_ns;    /* when what is being recovered from was found; 0: nothing is */
+    uint32_t retries;      /* of the step */
+    bool attempted;        /* the step under way, before */
+    bool first_commit;     /* is yet to come, of the epoch */
+    bool leads;            /* the record in the store is its own */
+    uint32_t draws;        /* of times for which it waits, as a standby */
+    int64_t look_ns;       /* when it looks at the record next, if others share its store */
+    int64_t save_again_ns; /* not before; 0: the last save was carried out */
+    bool taken;            /* the store, by another coordinator */
+    bool ended, changed;   /* changed: who is here, since it was looked at last */
     char why[ORR_TEAM_REASON_BYTES];
     orr_team_status counters;
     orr_member_list absent; /* lost, and not back: who may come late when the job has ended */

@@ -374,6 +374,48 @@ static void test_a_disk_that_fails_halts_the_team_until_it_does_not(void **state
     goes_on();
 }
 
+/* A store that takes its time, and fails: nobody is heard meanwhile. */
+static int64_t stalled_ns;
+static orr_net stalling;
+static int64_t late_now(orr_net *net)
+{
+    return stalling.now_ns(net) + stalled_ns;
+}
+static void late_wake(orr_net *net, const orr_net_callbacks *user, int64_t at_ns)
+{
+    stalling.wake_at(net, user, at_ns == INT64_MAX ? at_ns : at_ns - stalled_ns);
+}
+static orr_status save_late(orr_team_store *store, uint64_t version, const void *record,
+                            size_t bytes, orr_error *err)
+{
+    stalled_ns += HAND_TIMEOUT / 4;
+    return hand_save(store, version, record, bytes, err);
+}
+
+static void test_a_store_that_stalls_loses_nobody(void **state)
+{
+    (void)state;
+    const orr_coordinator_settings three = {.replicas = 3};
+    assert_true(hand_form(&team, 3, &three));
+    goes_on();
+    orr_net *net = orr_simnet_host_net(team.world, team.host);
+    stalling = *net;
+    net->now_ns = late_now;
+    net->wake_at = late_wake;
+    team.store.store.save = save_late;
+    team.store.fails = ORR_IO;
+    hand_close(c);
+    hand_run(&team, 500);
+    assert_true(stalled_ns > 2 * HAND_TIMEOUT);
+    assert_int_equal(a->closes + b->closes, 0);
+    assert_int_equal(a->halts, 1);
+    team.store.fails = ORR_OK;
+    hand_run(&team, 50);
+    assert_int_equal(a->closes + b->closes, 0);
+    assert_int_equal(a->epoch.n, 2);
+    goes_on();
+}
+
 static void test_another_coordinator_took_the_store(void **state)
 {
     (void)state;
@@ -457,6 +499,7 @@ int main(void)
         TEST(test_more_replicas_than_there_can_be),
         TEST(test_more_connections_than_there_can_be),
         TEST(test_a_disk_that_fails_halts_the_team_until_it_does_not),
+        TEST(test_a_store_that_stalls_loses_nobody),
         TEST(test_another_coordinator_took_the_store),
         TEST(test_settings_that_contradict_each_other),
         TEST(test_out_of_memory),
