@@ -128,8 +128,9 @@ static void run_rank(ranks_job *job, uint32_t rank)
     if (job->shm != NULL)
         status = orr_transport_shm_attach(job->shm, rank, job->deadline_ns, &transport, &error);
     else
-        status = orr_transport_tcp_connect(rank, job->n, job->listeners[rank], job->address_of,
-                                           job->deadline_ns, &transport, &error);
+        status =
+            orr_transport_tcp_connect(rank, job->n, job->listeners[rank], job->address_of,
+                                      job->deadline_ns, &job->ends->failed, &transport, &error);
     close_listeners(job, UINT32_MAX);
     if (status == ORR_OK)
         status = job->body(job->ctx, transport, &error);

@@ -192,7 +192,8 @@ static void leave(orr_transport *self)
 
 orr_status orr_transport_tcp_connect(uint32_t rank, uint32_t ranks, int listener,
                                      const char *const *addresses, int64_t deadline_ns,
-                                     orr_transport **ret, orr_error *err)
+                                     const _Atomic uint32_t *failed, orr_transport **ret,
+                                     orr_error *err)
 {
     size_t n;
     if (ranks == 0 || rank >= ranks || !orr_mul_size(ranks, ORR_CHANNELS, &n))
@@ -216,8 +217,8 @@ orr_status orr_transport_tcp_connect(uint32_t rank, uint32_t ranks, int listener
                                      .exchange = exchange,
                                      .abort = give_up,
                                      .close = leave};
-    const orr_status status =
-        orr_transport_tcp_rendezvous(rank, ranks, listener, addresses, deadline_ns, sockets, err);
+    const orr_status status = orr_transport_tcp_rendezvous(rank, ranks, listener, addresses,
+                                                           deadline_ns, failed, sockets, err);
     if (status != ORR_OK)
         leave(&end->transport);
     else

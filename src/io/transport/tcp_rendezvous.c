@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,7 +22,7 @@ typedef struct tcp_greeting {
 } tcp_greeting;
 static const char magic[ORR_GREETING_MAGIC_BYTES] = "orrery1";
 
-enum { RETRY_NS = 20 * 1000 * 1000 };
+enum { RETRY_NS = 20 * 1000 * 1000, LOOK_NS = 100 * 1000 * 1000 };
 static const int64_t GREETING_NS = INT64_C(2) * 1000 * 1000 * 1000;
 /* Those who never wait for a deadline still do not look for others forever. */
 static const int64_t RENDEZVOUS_NS = INT64_C(300) * 1000 * 1000 * 1000;
@@ -31,12 +32,18 @@ typedef struct rendezvous {
     int listener;
     const char *const *addresses;
     int64_t deadline_ns; /* of the clock */
+    const _Atomic uint32_t *failed;
     int *sockets;
 } rendezvous;
 
 static int64_t now_ns(void)
 {
     return orr_clock_now_ns(&orr_clock_monotonic);
+}
+
+static bool has_failed(const rendezvous *m)
+{
+    return m->failed != NULL && atomic_load(m->failed) > 0;
 }
 
 /* Calls until the other listens, which it may begin to do later than this rank calls. */
@@ -50,9 +57,11 @@ static orr_status call(const rendezvous *m, uint32_t rank, uint32_t channel,
     int fd;
     while ((fd = orr_tcp_connect(found, m->deadline_ns)) < 0) {
         const int error = errno;
-        if (error == EMFILE || error == ENFILE || now_ns() > m->deadline_ns)
+        if (error == EMFILE || error == ENFILE || now_ns() > m->deadline_ns || has_failed(m)) {
+            errno = has_failed(m) ? ECANCELED : error;
             return orr_fail(err, ORR_IO, "rank %u at %s cannot be reached: %s", rank,
                             m->addresses[rank], strerror(error));
+        }
         orr_clock_sleep_until_ns(&orr_clock_monotonic, now_ns() + RETRY_NS);
     }
     m->sockets[rank * ORR_CHANNELS + channel] = fd;
@@ -93,13 +102,25 @@ static bool read_greeting(const rendezvous *m, int fd)
     return true;
 }
 
+/* Waits for a call. False: none came by the deadline, or a rank has failed. */
+static bool await_call(const rendezvous *m)
+{
+    for (int64_t now = now_ns(); now < m->deadline_ns && !has_failed(m); now = now_ns())
+        if (orr_socket_wait(m->listener, POLLIN,
+                            now + LOOK_NS < m->deadline_ns ? now + LOOK_NS : m->deadline_ns))
+            return true;
+    return false;
+}
+
 static orr_status accept_higher_ranks(const rendezvous *m, orr_error *err)
 {
     size_t left = (size_t)(m->ranks - 1 - m->rank) * ORR_CHANNELS;
     while (left > 0) {
-        if (!orr_socket_wait(m->listener, POLLIN, m->deadline_ns))
+        if (!await_call(m)) {
+            errno = has_failed(m) ? ECANCELED : 0; /* then that is the cause */
             return orr_fail(err, ORR_IO, "%zu connections of ranks above %u did not come in time",
                             left, m->rank);
+        }
         const int fd = accept4(m->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == EBADF || errno == EINVAL))
             return orr_fail(err, ORR_IO, "accepting a connection: %s", strerror(errno));
@@ -125,7 +146,8 @@ static void raise_file_limit(void)
 
 orr_status orr_transport_tcp_rendezvous(uint32_t rank, uint32_t ranks, int listener,
                                         const char *const *addresses, int64_t deadline_ns,
-                                        int *sockets, orr_error *err)
+                                        const _Atomic uint32_t *failed, int *sockets,
+                                        orr_error *err)
 {
     const int64_t within_ns = deadline_ns > 0 ? deadline_ns : RENDEZVOUS_NS;
     const rendezvous m = {.rank = rank,
@@ -133,6 +155,7 @@ orr_status orr_transport_tcp_rendezvous(uint32_t rank, uint32_t ranks, int liste
                           .listener = listener,
                           .addresses = addresses,
                           .deadline_ns = now_ns() + within_ns,
+                          .failed = failed,
                           .sockets = sockets};
     raise_file_limit();
     if (rank + 1 < ranks && listen(listener, SOMAXCONN) != 0)

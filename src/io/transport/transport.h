@@ -61,10 +61,12 @@ void orr_transport_shm_set_pid(orr_transport_shm *shm, uint32_t rank, int pid);
 void orr_transport_shm_free(orr_transport_shm *shm);
 
 /* TCP: every rank listens on `listener` (a socket that is bound already) and knows the others'
- * addresses "host:port". Errors: IO. */
+ * addresses "host:port". `failed` (or NULL): not 0 once a rank has given up, so that nobody waits
+ * for it. Errors: IO. */
 orr_status orr_transport_tcp_connect(uint32_t rank, uint32_t ranks, int listener,
                                      const char *const *addresses, int64_t deadline_ns,
-                                     orr_transport **ret, orr_error *err) ORR_MUST_CHECK;
+                                     const _Atomic uint32_t *failed, orr_transport **ret,
+                                     orr_error *err) ORR_MUST_CHECK;
 /* A socket on a free port of `host`, and its address. */
 orr_status orr_transport_tcp_listen(const char *host, int *ret_socket, char *ret_address,
                                     size_t room, orr_error *err) ORR_MUST_CHECK;

@@ -34,6 +34,7 @@ typedef struct party {
     char addresses[RANKS][64];
     const char *address_of[RANKS];
     int64_t deadline_ns;
+    _Atomic uint32_t failed;
 } party;
 
 static void party_init(party *p, bool tcp, uint32_t ranks, int64_t deadline_ns)
@@ -61,7 +62,7 @@ static orr_status join(party *p, uint32_t rank, orr_transport **ret, orr_error *
 {
     if (p->tcp)
         return orr_transport_tcp_connect(rank, p->ranks, p->listeners[rank], p->address_of,
-                                         p->deadline_ns, ret, err);
+                                         p->deadline_ns, &p->failed, ret, err);
     return orr_transport_shm_attach(p->shm, rank, p->deadline_ns, ret, err);
 }
 
@@ -445,13 +446,27 @@ static void strangers(void **state)
     assert_int_equal(orr_transport_tcp_listen("127.0.0.1", &listener, address, 64, &err), ORR_OK);
     /* the last of three ranks calls where a job of two meets */
     const orr_status status =
-        orr_transport_tcp_connect(2, 3, listener, addresses, short_ns, &t, &err);
+        orr_transport_tcp_connect(2, 3, listener, addresses, short_ns, NULL, &t, &err);
     run_all(&p, 5, talk_once, guests);
     assert_int_equal(guests[0].status, ORR_OK);
     assert_int_equal(guests[1].status, ORR_OK);
     if (status == ORR_OK)
         t->close(t);
     close(listener);
+    party_done(&p);
+}
+
+/* Rank 1 has given up, and says so: that is the cause, and there is no waiting for the deadline. */
+static void who_has_failed_is_not_waited_for(void **state)
+{
+    (void)state;
+    party p;
+    party_init(&p, true, 2, 0);
+    p.failed = 1;
+    orr_transport *t = NULL;
+    orr_error err = {0};
+    assert_int_equal(join(&p, 0, &t, &err), ORR_IO);
+    assert_int_equal(err.os_errno, ECANCELED);
     party_done(&p);
 }
 
@@ -488,7 +503,8 @@ static void no_memory(void **state)
     assert_int_equal(orr_transport_shm_attach(shm, 0, 0, &t, &err), ORR_NO_MEMORY);
     for (uint64_t nth = 1; nth <= 2; nth++) {
         orr_alloc_fail_from(nth);
-        assert_int_equal(orr_transport_tcp_connect(0, 1, -1, NULL, 0, &t, &err), ORR_NO_MEMORY);
+        assert_int_equal(orr_transport_tcp_connect(0, 1, -1, NULL, 0, NULL, &t, &err),
+                         ORR_NO_MEMORY);
     }
     orr_alloc_fail_from(0);
     assert_int_equal(orr_transport_shm_attach(shm, 2, 0, &t, &err), ORR_INVALID);
@@ -504,8 +520,8 @@ int main(void)
         cmocka_unit_test(silence),          cmocka_unit_test(slow_rank),
         cmocka_unit_test(giving_up),        cmocka_unit_test(leaving),
         cmocka_unit_test(killed),           cmocka_unit_test(alone),
-        cmocka_unit_test(strangers),        cmocka_unit_test(nobody_there),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(strangers),        cmocka_unit_test(who_has_failed_is_not_waited_for),
+        cmocka_unit_test(nobody_there),     cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
