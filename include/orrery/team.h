@@ -206,7 +206,7 @@ typedef struct orr_coordinator_options {
     int64_t failure_timeout_ns; /* 0: 2 s */
     int64_t join_window_ns;     /* 0: ten times the failure timeout */
     int64_t outage_timeout_ns;  /* without a quorum for so long those who are here go on, if the
-                                 * store  is there; 0: 5 min */
+                                 * store is there; 0: 5 min */
     bool keep_running;          /* goes on when all have left */
     bool standby; /* others of this team share the store, which is in etcd: it leads when a quorum
                    * of replicas calls it since the one that leads does not answer */

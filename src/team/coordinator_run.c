@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "team/access.h"
@@ -36,8 +35,6 @@ static orr_status open_service(const orr_coordinator_options *o, service *s, orr
     const int64_t patience =
         o->failure_timeout_ns > 0 ? o->failure_timeout_ns : INT64_C(2000000000);
     ORR_TRY(orr_team_access_check(&o->access, o->listen, err));
-    if (o->standby && (o->store == NULL || strncmp(o->store, "etcd:", 5) != 0))
-        return orr_fail(err, ORR_INVALID, "coordinators that stand by share their memory: in etcd");
     if (getrandom(&settings.jump, sizeof settings.jump, 0) != sizeof settings.jump)
         settings.jump = (uint64_t)(uintptr_t)s;
     settings.jump &= (1 << 20) - 1;

@@ -137,6 +137,7 @@ void coordinator_process_start(coordinator_process *k)
     scenario_log(d, k == d->coordinators ? "COORDINATOR" : "THE SECOND", "starts");
     k->store = (orr_team_store){.name = "sim",
                                 .ctx = k,
+                                .shared = shares,
                                 .load = shares ? load_shared : load,
                                 .save = shares ? save_shared : save,
                                 .close = close_nothing};

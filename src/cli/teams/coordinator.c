@@ -11,8 +11,6 @@
 #include "cli/command/interrupt.h"
 #include "io/json/writer.h"
 
-#define LISTEN_DEFAULT "127.0.0.1:29400"
-
 typedef struct coordinating {
     orr_session session;
     orr_coordinator_options options;
@@ -75,6 +73,16 @@ static orr_status find_store(coordinating *c)
     return ORR_OK;
 }
 
+/* `text` NULL: it was not said. */
+static orr_status read_duration(const char *option, const char *text, int64_t *ret_ns,
+                                orr_error *err)
+{
+    const orr_status status = text != NULL ? orr_parse_duration(text, ret_ns, err) : ORR_OK;
+    if (status != ORR_OK)
+        orr_error_prefix(err, option);
+    return status;
+}
+
 static orr_status read_options(coordinating *c)
 {
     const orr_settings *s = c->session.settings;
@@ -82,7 +90,7 @@ static orr_status read_options(coordinating *c)
     orr_error *err = &c->session.err;
     if (s->replicas > UINT16_MAX || s->least > UINT16_MAX)
         return orr_fail(err, ORR_INVALID, "--replicas, --min-replicas: so many are no team");
-    o->listen = s->listen != NULL ? s->listen : LISTEN_DEFAULT;
+    o->listen = s->listen != NULL ? s->listen : ORR_COORDINATOR_ADDRESS_DEFAULT;
     o->metrics = is_none(s->metrics) ? NULL : s->metrics;
     o->replicas = (uint32_t)s->replicas;
     o->min_replicas = (uint32_t)s->least;
@@ -91,16 +99,8 @@ static orr_status read_options(coordinating *c)
     if (s->standby && s->etcd == NULL)
         return orr_fail(err, ORR_INVALID,
                         "--standby: coordinators share what they remember: add --etcd URLS/KEY");
-    if (s->failure_timeout != NULL &&
-        orr_parse_duration(s->failure_timeout, &o->failure_timeout_ns, err) != ORR_OK) {
-        orr_error_prefix(err, "--failure-timeout");
-        return err->status;
-    }
-    if (s->outage_timeout != NULL &&
-        orr_parse_duration(s->outage_timeout, &o->outage_timeout_ns, err) != ORR_OK) {
-        orr_error_prefix(err, "--outage-timeout");
-        return err->status;
-    }
+    ORR_TRY(read_duration("--failure-timeout", s->failure_timeout, &o->failure_timeout_ns, err));
+    ORR_TRY(read_duration("--outage-timeout", s->outage_timeout, &o->outage_timeout_ns, err));
     ORR_TRY(orr_arguments_team_access(s, c->session.arena, &o->access, err));
     return find_store(c);
 }

@@ -6,8 +6,7 @@
 #include "cli/teams/team_snapshot.h"
 #include "report/analyses/registry.h"
 
-#define METRICS_DEFAULT     "127.0.0.1:29401"
-#define COORDINATOR_DEFAULT "127.0.0.1:29400"
+#define METRICS_DEFAULT "127.0.0.1:29401"
 
 #define C(field, type) ORR_COL_(orr_member_row, field, type)
 static const orr_column member_columns[] = {
@@ -66,7 +65,7 @@ static orr_status show_status(orr_session *session)
 static orr_status forget(orr_session *session)
 {
     const orr_settings *s = session->settings;
-    const char *at = s->team != NULL ? s->team : COORDINATOR_DEFAULT;
+    const char *at = s->team != NULL ? s->team : ORR_COORDINATOR_ADDRESS_DEFAULT;
     orr_team_access access;
     ORR_TRY(orr_arguments_team_access(s, session->arena, &access, &session->err));
     ORR_TRY(orr_team_forget(at, &access, s->args[1], &session->err));

@@ -391,6 +391,10 @@ orr_status orr_coordinator_new(orr_net *net, const orr_coordinator_settings *set
                           settings->replicas, settings->min_replicas, ORR_TEAM_MAX_REPLICAS);
         goto out;
     }
+    if (settings->standby && (settings->store == NULL || !settings->store->shared)) {
+        status = orr_fail(err, ORR_INVALID, "coordinators that stand by share their store: etcd");
+        goto out;
+    }
     ORR_TRY_OUT(status, orr_coordinator_load_record(c, err));
     ORR_TRY_OUT(status, net->listen(net, &c->user, settings->listen, c->address, err));
     net->wake_at(net, &c->user, now + c->times.heartbeat_ns / 2);

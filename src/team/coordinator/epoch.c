@@ -331,7 +331,8 @@ static bool is_one_job(orr_coordinator *c, forming *f)
     return one;
 }
 
-/* Who is waited for, and until when; with the memory lost there is no end. */
+/* Who is waited for, and until when; with the memory lost there is no end, and a standby sends who
+ * is here on. */
 static void explain_wait(const orr_coordinator *c, const forming *f, const orr_quorum *q,
                          char why[ORR_TEAM_REASON_BYTES])
 {
@@ -343,7 +344,7 @@ static void explain_wait(const orr_coordinator *c, const forming *f, const orr_q
     if (awaited.n > 0)
         at += (size_t)snprintf(why + at, ORR_TEAM_REASON_BYTES - at, "; %s%s missing",
                                awaited.ids[0].name, awaited.n > 1 ? " and others are" : " is");
-    if (!c->memory.lost)
+    if (!c->memory.lost && !orr_coordinator_stands_by(c))
         (void)snprintf(why + at, ORR_TEAM_REASON_BYTES - at, ", waited for %lld s at most",
                        (long long)(c->settings.outage_timeout_ns / 1000000000));
 }

@@ -198,8 +198,12 @@ orr_status orr_team_store_etcd(const char *endpoints, const char *key, int64_t t
     if (self == NULL)
         return orr_fail_memory(err);
     self->timeout_ns = timeout_ns;
-    self->store = (orr_team_store){
-        .name = "etcd", .ctx = self, .load = load, .save = save, .close = etcd_close};
+    self->store = (orr_team_store){.name = "etcd",
+                                   .ctx = self,
+                                   .shared = true,
+                                   .load = load,
+                                   .save = save,
+                                   .close = etcd_close};
     const size_t key_bytes = strlen(key) + 1;
     self->key = orr_malloc(key_bytes);
     if (self->key == NULL) {

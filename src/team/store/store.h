@@ -17,6 +17,7 @@ typedef struct orr_team_store orr_team_store;
 struct orr_team_store {
     const char *name; /* "log", "etcd", "sim" */
     void *ctx;
+    bool shared; /* it takes a record only from who has read the last: several may have it open */
     /* The newest record that is whole, up to `room` bytes. NOT_FOUND: there never was one. PARSE:
      * there was, and nothing of it can be read. LIMIT: longer than room. */
     orr_status (*load)(orr_team_store *store, uint64_t *ret_version, void *ret, size_t room,

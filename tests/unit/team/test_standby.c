@@ -57,13 +57,17 @@ static void note(void *ctx, const orr_team_event *event)
 static void open_two(uint32_t members, orr_coordinator_settings settings)
 {
     orr_error err;
-    settings.standby = true;
     settings.on_event = note;
     assert_true(hand_open(&team, members, &settings));
     hand_kill(&team);
+    settings.standby = team.settings.standby = true;
+    assert_false(hand_start(&team)); /* its store is its own */
     for (int i = 0; i < 2; i++)
-        views[i] = (view){
-            .store = {.name = "view", .ctx = &views[i], .load = view_load, .save = view_save}};
+        views[i] = (view){.store = {.name = "view",
+                                    .ctx = &views[i],
+                                    .shared = true,
+                                    .load = view_load,
+                                    .save = view_save}};
     team.settings.store = &views[0].store;
     assert_true(hand_start(&team));
     settings = team.settings;
